@@ -14,6 +14,7 @@ from bench.changes.ledger_machines import (
     ALTERNATIVES_OF_VTA,
     BUFFERS_OF_ATTENTION,
     BUFFERS_ON_BOARD,
+    LARGER_VTA,
     OPTIONS_OF_ATTENTION,
     OTHER_MULTIPLIERS,
     SEARCHED_FOR_NARROW,
@@ -51,6 +52,12 @@ QUOTED = {
     "alexnet": (),
 }
 """Networks of the zoo, and their machines besides `vta`: docs/hardware.md, docs/codesign.md."""
+
+_CHANGED = {
+    "resnet18": (*OTHER_MULTIPLIERS, *WIDER_VTA),
+    "mobilenet_v1": (*LARGER_VTA,),
+}
+"""Machines with one parameter changed."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,7 @@ def _small() -> Iterator[Entry]:
 
 def _zoo() -> Iterator[Entry]:
     for name in QUOTED:
-        other = [*OTHER_MULTIPLIERS, *WIDER_VTA] if name == "resnet18" else []
-        for changed in ("vta", *QUOTED.get(name, ()), *other):
+        for changed in ("vta", *QUOTED[name], *_CHANGED.get(name, ())):
             slow = f"{name}.{changed}" not in QUICK
             count = partial(models.zoo_network, name)
             yield Entry(name, changed, count, slow, heavy_s=0 if slow else 60)

@@ -15,6 +15,7 @@ __all__ = [
     "ALTERNATIVES_OF_VTA",
     "BUFFERS_OF_ATTENTION",
     "BUFFERS_ON_BOARD",
+    "LARGER_VTA",
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
     "SEARCHED_FOR_NARROW",
@@ -62,6 +63,9 @@ BUFFERS_OF_ATTENTION = _named(
 WIDER_VTA = _named("vta", _BUS)
 """A wider bus must not cost cycles."""
 
+LARGER_VTA = _named("vta", {"out_bytes": 65_536})
+"""A larger scratchpad must not cost cycles."""
+
 TRANSFORMERS_ON_BOARD = "ecp5_transformers"
 """`ecp5` with all options of transformers, which its device has resources for."""
 
@@ -96,6 +100,7 @@ _CHANGED = {
     **WIDER_ATTENTION,
     **BUFFERS_OF_ATTENTION,
     **WIDER_VTA,
+    **LARGER_VTA,
 }
 
 

@@ -56,8 +56,8 @@ def chain_layers(
     apart: Collection[int] = (),
 ) -> tuple[list[Items], dict[int, Sequence[Instance]]]:
     """The layers, and by the number of a layer whose results the next one multiplies in OUT, the
-    parts of these: where OUT cannot have all of them (`keep_results`), both layers are estimated to
-    take fewer cycles by that, and the layer is not one of `apart`."""
+    parts of these: where both layers are estimated to take fewer cycles by that, also than with all
+    of them in OUT (`keep_results`), and the layer is not one of `apart`."""
     result, chains = list(layers), dict[int, Sequence[Instance]]()
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return result, chains
@@ -68,7 +68,7 @@ def chain_layers(
         if number - 1 in chains or number in apart or _share_rows(first, second, kept):
             continue
         parts = chain_parts(first, second, variant, words)
-        if parts is None or _fits_as_a_whole(parts, variant):
+        if parts is None:
             continue
         if _parts_of_tiles(tiles_of(first), tiles_of(second), parts.numbers) is None:
             continue  # it takes less time to find out than to move rows
@@ -79,7 +79,7 @@ def chain_layers(
             found is not None
             and mixed is not None
             and all_fit([item for _, item in mixed], variant)
-            and _pays(rates, (first, second), found, alone)
+            and _pays(rates, (first, second), found, alone, _fits_as_a_whole(parts, variant))
         ):
             result[number : number + 2] = found.first, found.second
             chains[number] = found.parts
@@ -136,14 +136,21 @@ def _fits_as_a_whole(parts: ChainParts, variant: Variant) -> bool:
 
 
 def _pays(
-    rates: InstructionCost, layers: tuple[Items, Items], found: ChainedRows, alone: bool
+    rates: InstructionCost,
+    layers: tuple[Items, Items],
+    found: ChainedRows,
+    alone: bool,
+    whole: bool,
 ) -> bool:
     """Whether the two layers take fewer cycles together; `alone`: nothing else reads what the first
-    one stores, so that its STOREs move nothing."""
-    apart = [rates.by_unit(items) for items in layers]
+    one stores, so that its STOREs move nothing; `whole`: one after the other, all of it would stay
+    in OUT."""
     first = [item for item in found.first if not (alone and item.unit is Unit.STORE)]
     one, two = rates.by_unit(first), rates.by_unit(found.second)
     together = max((one + two).values()) + PART_CYCLES * len(found.parts)
+    if whole:
+        return together < max(one.values()) + max(two.values())
+    apart = [rates.by_unit(items) for items in layers]
     # One after the other, the second layer waits for the last tile of the first one.
     return together < sum(max(busy.values()) for busy in apart) + rates.latency
 

@@ -167,3 +167,16 @@ def test_layers_are_chained_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> No
 def test_small_tensors_may_stay_as_a_whole() -> None:
     layers = [computed((0, 2), (2, 2)), multiplied((0, 2), (2, 2))]
     assert chain_layers(layers, (), Words(SMALL, {}), SMALL) == (layers, {})
+
+
+def test_chains_of_long_layers_beat_whole_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A larger OUT, which would have all of the result, does not make the layers take turns."""
+    tiles = [(n, 20) for n in range(0, 200, 20)]
+    once = multiplied(*tiles, width=200)
+    twice = [x for item in once for x in [item] * (1 + (item.unit is Unit.GEMM))]
+    layers = [computed(*tiles, width=200), twice]
+    monkeypatch.setattr(ordering, "_fits_as_a_whole", lambda _parts, _variant: True)
+    _, chains = chain_layers(layers, (), Words(SMALL, {}), SMALL)
+    assert list(chains) == [0]
+    monkeypatch.setattr(ordering, "PART_CYCLES", 1000)
+    assert chain_layers(layers, (), Words(SMALL, {}), SMALL) == (layers, {})
