@@ -1,0 +1,1 @@
+../../daedal/code_calls.py

@@ -1,0 +1,1 @@
+../../daedal/host_profiling.py
