@@ -212,8 +212,10 @@ class _Importer:
         for name, value in graph.constants.items():
             if name not in program.constants and not is_parameter(graph, name):
                 self._add_constant(name, value)
-        form = OnnxForm(graph, program.opset, lambda: f"{OWN}{self._next()}")
+        needed_by = ""
+        form = OnnxForm(graph, program.opset, lambda: own_name(self._next(), needed_by))
         for node in graph.nodes:
+            needed_by = node.outputs[0]
             if node.output in program.types:  # another name of a tensor that was read before
                 continue
             if self._maps.add(graph, node):
