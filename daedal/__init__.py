@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
     from daedal.operator import build_operator
-    from daedal.profiling import profile
+    from daedal.profiling.accelerator import profile
     from daedal.quantization import quantize
     from daedal.synthesis import synth
     from daedal.targets import add_target
@@ -59,7 +59,7 @@ _HOMES = {
     "inspect": "daedal.inspection",
     "load_host_rates": "daedal.host.rates",
     "load_variant": "daedal.isa.variant",
-    "profile": "daedal.profiling",
+    "profile": "daedal.profiling.accelerator",
     "quantize": "daedal.quantization",
     "simulate": "daedal.api",
     "synth": "daedal.synthesis",

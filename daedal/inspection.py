@@ -14,10 +14,10 @@ import numpy as np
 from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
 from daedal.common.errors import DaedalError, DeviceError
-from daedal.gpu_profiling import KernelProfile, gpu_kernels
 from daedal.isa.memory_file import AnyMemory, memory_key
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.profile import Profile
+from daedal.profiling.gpu import KernelProfile, gpu_kernels
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part

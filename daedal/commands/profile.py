@@ -75,7 +75,7 @@ def profile_command(
     each kernel by its events; a processor runs the compiled parts again and again, by one thread.
     """
     from daedal.devices import gpu_names
-    from daedal.profiling import profile
+    from daedal.profiling.accelerator import profile
     from daedal.reports.profile import layers_table, units_table
 
     check_outputs(output, html, trace)
@@ -146,7 +146,7 @@ def _profile_kernels(
 ) -> None:
     """Show the kernels of an artifact, timed where the GPU has a clock."""
     from daedal.devices import open_gpu, text_options
-    from daedal.gpu_profiling import profile_gpu
+    from daedal.profiling.gpu import profile_gpu
     from daedal.reports.gpu_kernels import kernels_json, kernels_note, kernels_table
 
     gpu = open_gpu(device, **text_options(device, options, gpu=True))
@@ -158,7 +158,7 @@ def _profile_kernels(
 def _profile_calls(artifact: Artifact, output: Path | None, *, as_json: bool) -> None:
     """Show the calls of compiled code, timed on this processor."""
     from daedal.api import code_trust
-    from daedal.host_profiling import profile_host
+    from daedal.profiling.host import profile_host
     from daedal.reports.host_calls import calls_json, calls_note, calls_table
 
     with show_progress(_err) as report:

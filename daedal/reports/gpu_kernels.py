@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from daedal.artifact.gpu_code import Extents
-from daedal.gpu_profiling import KernelProfile
+from daedal.profiling.gpu import KernelProfile
 from daedal.reports.tables import plain_table, shown_names
 
 __all__ = ["kernels_json", "kernels_note", "kernels_table"]

@@ -5,7 +5,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.host_profiling import CallProfile, HostProfile
+from daedal.profiling.host import CallProfile, HostProfile
 from daedal.reports.tables import plain_table, shown_names
 
 __all__ = ["calls_json", "calls_note", "calls_table"]

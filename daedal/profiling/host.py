@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode
-from daedal.code_calls import Operators, bytes_moved
 from daedal.common.errors import UserError
+from daedal.profiling.code_calls import Operators, bytes_moved
 from daedal.runtime.host import Arrays
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part

@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
-from daedal import host_profiling
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import ArtifactError, UserError
-from daedal.host_profiling import CallProfile, profile_host
+from daedal.profiling import host
+from daedal.profiling.host import CallProfile, profile_host
 from daedal.reports.host_calls import calls_json, calls_note
 from tests.support.command_line import Run, refuses
 
@@ -46,7 +46,7 @@ def network() -> bytes:
 
 @pytest.fixture(autouse=True)
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_profiling, "_SECONDS", 0.0)
+    monkeypatch.setattr(host, "_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
 from daedal.compiler.targets.gpu_peaks import GPU_PEAKS
-from daedal.gpu_profiling import gpu_kernels, profile_gpu
+from daedal.profiling.gpu import gpu_kernels, profile_gpu
 from daedal.reports.gpu_kernels import kernels_json, kernels_note
 from daedal.runtime.devices.cuda.device import CudaGpu
 from daedal.runtime.devices.cuda.driver import Driver

@@ -11,10 +11,10 @@ from functools import partial
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.artifact.gpu_code import GpuCode, GpuKernel
 from daedal.artifact.host_code import CodeCall
-from daedal.code_calls import Operators, bytes_moved
 from daedal.common.errors import UserError
 from daedal.compiler.targets.gpu_peaks import GPU_PEAKS, GpuPeaks
 from daedal.devices import open_gpu
+from daedal.profiling.code_calls import Operators, bytes_moved
 from daedal.runtime.gpu_device import GpuDevice, GraphDevice, kernel_arguments
 from daedal.runtime.gpu_program import architecture_to_run, load_kernels
 

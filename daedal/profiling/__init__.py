@@ -1,0 +1,1 @@
+"""Profiles of compiled networks: on the accelerator, on processors, and on GPUs."""

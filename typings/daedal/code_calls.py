@@ -1,1 +1,0 @@
-../../daedal/code_calls.py

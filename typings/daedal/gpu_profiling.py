@@ -1,1 +1,0 @@
-../../daedal/gpu_profiling.py

@@ -1,1 +1,0 @@
-../../daedal/host_profiling.py

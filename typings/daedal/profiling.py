@@ -1,1 +1,0 @@
-../../daedal/profiling.py
