@@ -59,6 +59,7 @@ def board_request(settings: BoardSettings, seed: int) -> PlaceRequest:
         pins=settings.constraints,
         target_mhz=settings.clock.output_hz / 1e6,
         seed=seed,
+        timing_driven=True,
     )
 
 

@@ -6,7 +6,7 @@ Input: a variant, its Verilog, and how to place it. Output: an `Implementation`.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daedal.common.errors import CapacityError
@@ -23,6 +23,11 @@ __all__ = ["PLACED", "Implementation", "implement"]
 
 PLACED = frozenset({Family.ECP5})
 """Families with open place and route; of the others there is an estimate of the area."""
+
+_DENSE = 0.5
+"""Of the device's look-up tables: more are placed by wire alone, even if a request is
+`timing_driven`. Such a placement has a fifth more wire, which a dense design may have no room for
+(ADR 45)."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,8 @@ def implement(
 ) -> Implementation:
     """Map `verilog`, the text of `variant`, and route it once for each of `requests`.
 
-    With `until_met`, stop when one of them reaches `asked_mhz`: the others are not routed.
+    With `until_met`, stop when one of them reaches `asked_mhz`: the others are not routed. Of the
+    requests that are `timing_driven`, those of a dense design are not.
 
     A design that exceeds the device is not routed. An estimate alone is limited to `HARD_LIMIT`;
     routing shows whether more fits.
@@ -119,6 +125,8 @@ def implement(
     limit = 1.0 if requests else HARD_LIMIT
     if not requests or not report.fits(limit):
         return Implementation(variant, report, (), asked_mhz, limit)
+    if report.lut > _DENSE * DEVICES[family].lut:
+        requests = [replace(request, timing_driven=False) for request in requests]
     netlist = areas.netlist(verilog, family, top=top, progress=progress)
     enough_mhz = asked_mhz if until_met and asked_mhz is not None else math.inf
     try:

@@ -42,6 +42,12 @@ _RESOURCE_OF = {
 }
 """Resources by the types that nextpnr packs cells into; memories in tables take more of them."""
 
+_BY_TIMING = [
+    "--placer", "heap", "--placer-heap-timingweight", "100", "--placer-heap-critexp", "4"
+]  # fmt: skip
+_BY_WIRE = ["--placer", "static"]
+"""nextpnr's placers: ADR 45 compares them."""
+
 _PATIENCE = 2.0
 """A seed that takes this many times as long as another is congested and may take hours."""
 
@@ -59,6 +65,8 @@ class PlaceRequest:
         block without pins, of which there is no bitstream.
     target_mhz : the target for every clock that `pins` does not constrain.
     seed : start value of the placer's random numbers.
+    timing_driven : whether paths that are too slow attract their cells from the start. The other
+        placement only shortens wires, and the router is done in half the time.
     """
 
     package: str = "CABGA381"
@@ -67,6 +75,7 @@ class PlaceRequest:
     target_mhz: float = 100.0
     seed: int = 1
     device: str = "LFE5U-85F"
+    timing_driven: bool = False
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
@@ -256,8 +265,8 @@ def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:
     arguments = [
         DEVICES[request.device], "--package", request.package, "--speed", str(request.speed_grade),
         "--json", f"design{number}.json", "--seed", str(request.seed),
-        # The other placer, HeAP, leaves `ecp5_half` with a fifth to a third more wire.
-        "--freq", f"{request.target_mhz:g}", "--timing-allow-fail", "--placer", "static",
+        *(_BY_TIMING if request.timing_driven else _BY_WIRE),
+        "--freq", f"{request.target_mhz:g}", "--timing-allow-fail",
         "--report", f"report{number}.json", "--sdf", f"delays{number}.sdf",
     ]  # fmt: skip
     if request.pins is None:

@@ -9,14 +9,19 @@ from daedal.common.time_left import time_left
 __all__ = ["PnrProgress"]
 
 _PLACING = re.compile(r"Info: iter=(\d+) steplen")
+_PLACING_BY_TIMING = re.compile(r"Info: +at iteration #(\d+), type")
 _REFINING = re.compile(r"Info: +at iteration #(\d+): temp")
 _ROUTING = re.compile(r"Info: +\d+ \|[ \d]*\|[ \d]*\| *(\d+)\| *[\d.]+ +([\d.]+)\|")
 _KNOWN = 0.1
 """Share of the work of a phase after which the rest is estimated."""
 
+_PLACERS = ("Info: Running Static placer", "Info: Running main analytical placer")
+
 # The placer ends once its cells hardly overlap; the penalty of overlaps grows by 2.5 % in each
-# pass: 504 of them for `smallest`, 529 for `tiny`; to refine took 19 passes.
+# pass: 504 of them for `smallest`, 529 for `tiny`; to refine took 19 passes. A board with `tiny`
+# took 15 passes by timing.
 _PLACING_PASSES = 500
+_PASSES_BY_TIMING = 15
 _REFINING_PASSES = 20
 
 
@@ -34,10 +39,12 @@ class PnrProgress:
         """What a line of the log says in a few words; None where it says nothing new."""
         if line.startswith("Info: Packing"):
             return "packing"
-        if line.startswith("Info: Running Static placer"):
+        if line.startswith(_PLACERS):
             return "placing"
         if found := _PLACING.match(line):
             return self._passes("placing", int(found[1]), _PLACING_PASSES)
+        if found := _PLACING_BY_TIMING.match(line):
+            return self._passes("placing", int(found[1]), _PASSES_BY_TIMING)
         if found := _REFINING.match(line):
             return self._passes("refining", int(found[1]), _REFINING_PASSES)
         if found := _ROUTING.match(line):

@@ -100,8 +100,9 @@ class RouteCache:
 
 def _key(design: str, request: PlaceRequest) -> str:
     asked = dataclasses.asdict(request)
-    if request.device == PlaceRequest().device:
-        del asked["device"]  # as before there were others, so that what is kept stays valid
+    for added in ("device", "timing_driven"):
+        if asked[added] == getattr(PlaceRequest(), added):
+            del asked[added]  # as before there was a choice, so that what is kept stays valid
     parts = [_FORMAT, NEXTPNR.version, design, asked]
     return "routed-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from daedal.hw.synth import routes, tools
-from daedal.hw.synth.families import Family
+from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation, implement
-from daedal.hw.synth.place import PlaceRequest
+from daedal.hw.synth.place import PlaceRequest, Routed
+from daedal.hw.synth.routes import RouteCache
 from daedal.isa.variant import load_variant
 from tests.support.small_netlist import SMALL, needs_nextpnr
 
@@ -114,3 +116,25 @@ def test_a_seed_without_a_result_is_given_up(
     again = implement(load_variant("tiny"), SMALL, Family.ECP5, folder, requests=requests)
     assert again.routes == made.routes
     assert again.given_up == (3,)
+
+
+@pytest.mark.parametrize(("lut", "by_timing"), [(41_000, True), (42_000, False)])
+def test_a_dense_design_is_placed_by_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, lut: int, by_timing: bool
+) -> None:
+    report = CellReport(Family.ECP5, dsp=0, block_ram=0, lut=lut, ff=0, carry=0, cells={})
+    asked: list[PlaceRequest] = []
+
+    def route(
+        _cache: RouteCache, _netlist: str, requests: list[PlaceRequest], **_options: object
+    ) -> list[Routed]:
+        asked.extend(requests)
+        return []
+
+    monkeypatch.setattr(AreaCache, "synthesize", lambda *_args, **_options: report)
+    monkeypatch.setattr(AreaCache, "netlist", lambda *_args, **_options: "")
+    monkeypatch.setattr(RouteCache, "route", route)
+    monkeypatch.setattr(type(tools.NEXTPNR), "require", lambda *_args: None)
+    requests = [PlaceRequest(timing_driven=True), PlaceRequest(seed=2)]
+    implement(load_variant("tiny"), SMALL, Family.ECP5, tmp_path, requests=requests)
+    assert [request.timing_driven for request in asked] == [by_timing, False]

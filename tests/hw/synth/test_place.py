@@ -139,6 +139,17 @@ def test_seeds_in_parallel_give_what_each_gives_alone(
 @pytest.mark.fpga
 @needs_nextpnr
 @pytest.mark.slow
+def test_a_design_is_placed_by_timing(netlist: str, routed: tuple[Routed, list[str]]) -> None:
+    phases: list[str] = []
+    found = place_and_route(netlist, PlaceRequest(timing_driven=True), progress=phases.append)
+    assert {"placing", "placing (pass 1)"} <= set(phases)
+    assert found.fmax_mhz != routed[0].fmax_mhz
+    assert found.slowest_mhz > 0.8 * routed[0].slowest_mhz
+
+
+@pytest.mark.fpga
+@needs_nextpnr
+@pytest.mark.slow
 def test_a_faster_grade_is_faster(netlist: str, routed: tuple[Routed, list[str]]) -> None:
     fast = place_and_route(netlist, PlaceRequest(speed_grade=8))
     assert fast.slowest_mhz > 1.2 * routed[0].slowest_mhz

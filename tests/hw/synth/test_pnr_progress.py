@@ -14,6 +14,8 @@ from daedal.hw.synth.pnr_progress import PnrProgress
             "Info: iter=11 steplen=1.722328 a=276.401886 penalty=[17.50, 17.50, 17.50, 17.50]",
             "placing (pass 11)",
         ),
+        ("Info: Running main analytical placer, max placement attempts per cell = 4.", "placing"),
+        ("Info:     at iteration #1, type ALL: wirelen solved = 152750", "placing (pass 1)"),
         ("Info:   at iteration #5: temp = 0.000000, timing cost = 100", "refining (pass 5)"),
         (
             "Info:      51000 |     6419      44580 |   98   902 |    124184|     6.79     80.45|",

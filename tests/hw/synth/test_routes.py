@@ -123,6 +123,7 @@ def test_every_part_of_the_question_counts(
         PlaceRequest(speed_grade=8),
         PlaceRequest(pins="LOCATE"),
         PlaceRequest(target_mhz=99.0),
+        PlaceRequest(timing_driven=True),
     ]
     for request in changed:
         assert cache.route("netlist", [request]) == [routed_of(request)]
