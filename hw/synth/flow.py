@@ -105,8 +105,8 @@ def implement(
 ) -> Implementation:
     """Map `verilog`, the text of `variant`, and route it once for each of `requests`.
 
-    With `until_met`, stop when one of them reaches `asked_mhz`: the others are not routed. Of the
-    requests that are `timing_driven`, those of a dense design are not.
+    With `until_met`, stop when one of them reaches `asked_mhz`: the others are not routed. A dense
+    design is placed by wire, whatever the requests say.
 
     A design that exceeds the device is not routed. An estimate alone is limited to `HARD_LIMIT`;
     routing shows whether more fits.
