@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import onnx
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -17,6 +16,8 @@ from daedal.reports.console import make_console, print_json, print_tables, show_
 from daedal.reports.tables import plain_table
 
 if TYPE_CHECKING:
+    import onnx
+
     from daedal.compiler.quantization.layer_errors import LayerError
     from daedal.compiler.quantization.narrow_layers import LayerWeights
 
@@ -71,6 +72,8 @@ def quantize_command(
     as_json: Json = False,
 ) -> None:
     """Quantize MODEL to int8 (QDQ), so that `daedal compile` takes it."""
+    import onnx  # takes half a second, which --help and completion need not
+
     from daedal.quantization import quantize
 
     check_outputs(output)
@@ -149,8 +152,10 @@ def _errors_table(errors: "list[LayerError]") -> Table:
     return table
 
 
-def _count_wide(graph: onnx.GraphProto) -> int:
+def _count_wide(graph: "onnx.GraphProto") -> int:
     """Tensors that are quantized to 16 bits."""
+    import onnx
+
     kinds = {item.name: item.data_type for item in graph.initializer}
     nodes = (node for node in graph.node if node.op_type == "QuantizeLinear")
     return sum(kinds.get(node.input[2]) == onnx.TensorProto.INT16 for node in nodes)

@@ -188,6 +188,11 @@ def test_shells_complete_names() -> None:
     }
     command = Path(sys.executable).with_name("daedal")
     answer = subprocess.run(
-        [command], env=os.environ | question, capture_output=True, text=True, check=True
+        [sys.executable, "-X", "importtime", command],
+        env=os.environ | question,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert answer.stdout.split() == ["vta"]
+    assert not re.search(r"\| +onnx$", answer.stderr, re.MULTILINE), "it takes half a second"
