@@ -118,7 +118,8 @@ def test_utilization_is_that_of_the_netlist(netlist: str, routed: tuple[Routed, 
 @pytest.mark.fpga
 @needs_nextpnr
 def test_phases(routed: tuple[Routed, list[str]]) -> None:
-    phases = routed[1]
+    # The first run on a computer also tells that nextpnr is translated.
+    phases = [phase for phase in routed[1] if "translating" not in phase]
     assert phases[:2] == ["planning multipliers and block RAM", "packing"]
     assert "placing (pass 1)" in phases
     assert phases[-1] == "routing (0 connections left)"
